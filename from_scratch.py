@@ -79,7 +79,7 @@ class Config:
             kind, holds = RULES[rule]
             typed = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
             optional = value is None and f.default is None
-            if not (optional or typed and abs(value) <= sys.float_info.max and holds(value)):
+            if not (optional or typed and abs(value) < math.inf and holds(value)):
                 raise ValueError(f"{f.name} must be {rule}, not {value!r}")
 
 
@@ -229,7 +229,7 @@ def grpo_loss(
 def clipped_share(
     logits: Tensor, answers: Tensor, logp_old: Tensor, advantages: Tensor, config: Config
 ) -> Tensor:
-    """[B]: the share of each group's answers whose gradient the clip removed (min took the clip)."""
+    """[B]: the share of answers whose gradient the clip removed: min took the clipped product."""
     logp_new = answer_logp(logits, answers)
     surrogate = clipped_surrogate(
         logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high
@@ -330,7 +330,7 @@ def train(policy: AnswerPolicy, method: str, config: Config) -> Iterator[Record]
     table = policy.logits.detach()  # the live table, without gradient
     ref_logits = table.clone()  # frozen
     scores = score_rows(table, ref_logits, gold.repeat(runs))  # [3, R * 36]
-    generator = torch.Generator().manual_seed(config.seed)
+    generator = torch.Generator().manual_seed(int(config.seed))
     for step in range(1, config.steps + 1):
         q = torch.randint(N_Q, (runs,), generator=generator)  # [R], a question per run
         q_idx = q + N_Q * torch.arange(runs)  # [R], its row
@@ -402,7 +402,7 @@ def print_summary(grpo: Record, reinforce: Record, groups: Tensor, config: Confi
     print_figure("GRPO skipped all-right", right / config.steps)
     print_figure("GRPO KL", grpo.kl)
     print_figure("REINFORCE KL", reinforce.kl)
-    idle = "  (one update per group: nothing to clip)" if config.epochs == 1 else ""
+    idle = "  (ratio 1: nothing to clip)" if config.epochs == 1 else ""
     print_figure("GRPO clip fraction", (clipped / taught)[taught > 0], idle)
 
 
