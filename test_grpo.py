@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import concurrent.futures
 import contextlib
+import doctest
 import functools
 import importlib.util
 import io
@@ -217,8 +219,24 @@ def by_hand(table, ref, rows, answers, gold, config, refresh=False, kl_sign=1.0,
     return table, clipped
 
 
-def binomial(k: int, n: int, p: float) -> float:
-    return math.comb(n, k) * p**k * (1 - p) ** (n - k)
+def expected_push(p: float, group: int = 8) -> float:
+    """GRPO's mean move of the right logit at lr 1: k hits of G give k/G (1 - k/G) / std, and
+    std = sqrt(k/G (1 - k/G))."""
+    hits = ((k / group, math.comb(group, k) * p**k * (1 - p) ** (group - k)) for k in range(group + 1))
+    return sum(chance * math.sqrt(h * (1 - h)) for h, chance in hits)
+
+
+def measured_push(method: str, p: float, rows: int = 20000, **settings) -> torch.Tensor:
+    """How far one step at lr 1 moved the right logit of each of many rows that know it with p."""
+    policy, q_idx = grpo.AnswerPolicy(rows), torch.arange(rows)
+    policy.logits.data[:, 0] = math.log(12 * p / (1 - p))
+    start, gold = policy.logits.detach().clone(), torch.zeros_like(q_idx)
+    config = grpo.Config(lr=1.0, kl_beta=0.0, **settings)
+    if method == "grpo":
+        grpo.grpo_step(policy, start, q_idx, gold, config, rng())
+    else:
+        grpo.reinforce_step(policy, q_idx, gold, config, rng())
+    return (policy.logits.detach() - start)[:, 0]
 
 
 # ---------------------------------------------------------------- the tests, in the file's order
@@ -870,28 +888,17 @@ class TestGrpoStep(StepCase):
             self.same(policy.logits, before, "without a signal nothing moves, not even by the KL")
 
     def test_expected_push_by_enumerating_the_hits(self):
-        # k of G hits push the right logit by lr * k/G (1 - k/G) / std, and std = sqrt(k/G (1 - k/G)).
-        rows = torch.arange(20000)
         for p, expected in ((1 / 13, 0.170), (0.9, 0.210)):
-            root = sum(binomial(k, 8, p) * (k / 8 * (1 - k / 8)) ** 0.5 for k in range(9))
-            self.close(root, expected, "the enumeration", tol=1e-3)
+            self.close(expected_push(p), expected, "the enumeration", tol=1e-3)
             cases = {
-                "grpo": (root, {}),
-                "Dr.GRPO": (7 / 8 * p * (1 - p), {"std_norm": False}),
-                "reinforce": (p * (1 - p), {}),
+                "GRPO": (expected_push(p), "grpo", {}),
+                "Dr.GRPO": (7 / 8 * p * (1 - p), "grpo", {"std_norm": False}),
+                "REINFORCE": (p * (1 - p), "reinforce", {}),
             }
-            for name, (push, settings) in cases.items():
-                policy = grpo.AnswerPolicy(len(rows))
-                policy.logits.data[:, 0] = math.log(12 * p / (1 - p))
-                start, gold = policy.logits.detach().clone(), torch.zeros_like(rows)
-                config = grpo.Config(lr=1.0, kl_beta=0.0, **settings)
-                if name == "reinforce":
-                    grpo.reinforce_step(policy, rows, gold, config, rng())
-                else:
-                    grpo.grpo_step(policy, start, rows, gold, config, rng())
-                moved = (policy.logits.detach() - start)[:, 0]
-                self.assertLess(abs(float(moved.mean()) - push), 5 * standard_error(moved),
-                                f"{name} at p = {p:.2f}: the right logit moves by {push:.3f} on average")  # fmt: skip
+            for name, (push, method, settings) in cases.items():
+                moved = measured_push(method, p, **settings)
+                hint = f"{name} at p = {p:.2f} must push the right logit by {push:.3f} on average"
+                self.assertLess(abs(float(moved.mean()) - push), 5 * standard_error(moved), hint)
 
 
 class TestReinforceStep(StepCase):
@@ -1281,6 +1288,128 @@ class TestMain(Case):
         self.assertEqual(torch.get_num_threads(), 1, "tensors this small are faster on one thread")
 
 
+# ---------------------------------------------------------------- the README
+
+
+ROW = re.compile(r"^\| `python from_scratch\.py ?(.*?)` \|(.*)\|$")
+
+
+@functools.cache
+def readme() -> list[str]:
+    return (HERE / "README.md").read_text(encoding="utf-8").splitlines()
+
+
+def measured_rows() -> list[tuple[int, str, dict[str, float]]]:
+    """(line number, flags, {label: figure}) of each row that is a command."""
+    rows, heads = [], []
+    for number, line in enumerate(readme(), 1):
+        if line.startswith("| 命令 / Command |"):
+            heads = [cell.strip() for cell in line.strip("|").split("|")[1:]]
+        if match := ROW.match(line):
+            cells = [float(cell) for cell in match[2].split("|")]
+            rows.append((number, match[1], dict(zip(heads, cells, strict=True))))
+    return rows
+
+
+@functools.cache
+def measured() -> dict[str, dict[str, tuple[float, float]]]:
+    """Run every command of the README, on all cores -> {flags: summary}."""
+    commands = list(dict.fromkeys(flags for _, flags, _ in measured_rows()))
+    print(f"measuring the README's {len(commands)} commands ", end="", flush=True, file=sys.__stdout__)
+    results = {}
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        for flags, result in zip(commands, pool.map(summary, commands), strict=True):
+            results[flags] = result
+            print(end=".", flush=True, file=sys.__stdout__)
+    print(file=sys.__stdout__)
+    return results
+
+
+class TestReadme(Case):
+    """Every number in README.md is measured again; a failure names its line."""
+
+    seconds = 300
+
+    def setUp(self):
+        super().setUp()
+        if grpo.__file__ != str(ORIGINAL):
+            self.skipTest("README.md belongs to from_scratch.py")
+
+    def at(self, number, text):
+        self.fail(f"README.md:{number}: {text}")
+
+    def test_every_measured_row(self):
+        rows = measured_rows()
+        self.assertGreater(len(rows), 30)
+        for number, flags, cells in rows:
+            for label, figure in cells.items():
+                got = measured()[flags].get(label, (math.nan,))[0]
+                if not abs(got - figure) <= 0.02:
+                    self.at(number, f"`{flags}` gives {label} {got:.3f}, not {figure}")
+
+    def test_every_doctest(self):
+        text = "\n".join(readme())
+        test = doctest.DocTestParser().get_doctest(text, {}, "README.md", "README.md", 0)
+        self.assertGreater(len(test.examples), 40)
+        failures = []
+        runner = doctest.DocTestRunner(verbose=False)
+        runner.report_failure = lambda out, t, example, got: failures.append((example, got))
+        runner.report_unexpected_exception = lambda out, t, example, error: failures.append((example, error[1]))
+        runner.run(test, clear_globs=False)
+        for example, got in failures:
+            self.at(example.lineno + 1, f"{example.source.strip()} gives {str(got).strip()}")
+
+    def test_the_output_block(self):
+        start = readme().index("<!-- output -->") + 2
+        block = readme()[start : readme().index("```", start)]
+        printed = output()[1].splitlines()
+        figure = re.compile(r"-?\d+\.\d+")
+        for number, (old, new) in enumerate(zip(block, printed, strict=True), start + 1):
+            if figure.sub("#", old) != figure.sub("#", new):
+                self.at(number, f"the program prints {new!r}")
+            for a, b in zip(figure.findall(old), figure.findall(new), strict=True):
+                if abs(float(a) - float(b)) > 0.02 and not old.startswith("seconds"):
+                    self.at(number, f"the program prints {new!r}")
+
+    def test_the_charts(self):
+        rows = [line.split() for line in output()[1].splitlines() if re.match(r" +\d+ +0\.", line)]
+        columns = {"GRPO sampled": 1, "greedy, both": 2, "REINFORCE sampled": 3, "all-wrong": 5,
+                   "all-right": 6}  # fmt: skip
+        found = []
+        for number, line in enumerate(readme(), 1):
+            if match := re.match(r' +(?:x-axis|line) "(.+)" \[(.+)\]', line):
+                column = columns.get(match[1], 0)  # 0: the steps
+                found.append(column)
+                for drawn, row in zip(match[2].split(","), rows, strict=True):
+                    if abs(float(drawn) - float(row[column])) > 0.02:
+                        self.at(number, f"{match[1]} at step {row[0]} is {row[column]}, not {drawn}")
+        self.assertEqual(sorted(found), [0, 0, 1, 2, 3, 5, 6])
+
+    def test_the_flag_table(self):
+        table = {}
+        for number, line in enumerate(readme(), 1):
+            if match := re.match(r"\| `--([a-z-]+)` \| ([^|]+) \|", line):
+                table[match[1].replace("-", "_")] = match[2]
+                want = TestConfig.DEFAULTS.get(match[1].replace("-", "_"), "no such flag")
+                if match[2] != str(want):
+                    self.at(number, f"--{match[1]} is {want}, not {match[2]}")
+        self.assertEqual(list(table), list(TestConfig.DEFAULTS), "README.md: every flag, in order")
+
+    def test_numbers_in_prose_stand_in_a_row_or_a_doctest(self):
+        fenced, known, prose = False, set(), []
+        for number, line in enumerate(readme(), 1):
+            fenced ^= line.startswith("```")
+            figures = re.findall(r"(?<![\d.:])\d\.\d{3}(?!\d)", line)
+            if fenced or ROW.match(line):
+                known.update(figures)
+            elif not line.startswith("| `--"):  # the libraries' defaults
+                prose += [(number, figure) for figure in figures]
+        self.assertGreater(len(prose), 5)
+        for number, figure in prose:
+            if figure not in known:
+                self.at(number, f"{figure} is in no measured row and no doctest")
+
+
 # ---------------------------------------------------------------- figures
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, and in grey
@@ -1333,6 +1462,96 @@ def draw_curves(folder: Path) -> Path:
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path
+
+
+def draw_follow_ups(folder: Path) -> Path:
+    """Figure 2: a panel for each follow-up question that a number can answer."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, 3, figsize=(15, 8), layout="constrained")
+    drawings = (draw_shift, draw_clip, draw_kl, draw_group, draw_push, draw_dynamic_sampling)
+    for axes, draw in zip(panels.flat, drawings, strict=True):
+        draw(axes)
+    path = folder / "follow_ups.png"
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
+
+
+def row(flags: str, label: str) -> float:
+    return measured()[flags][label][0]
+
+
+def draw_shift(axes):
+    for shift, style in ((0.0, "-"), (1.0, "--")):
+        for method, colour in (("grpo", BLUE), ("reinforce", ORANGE)):
+            records = trained(method, **({"reward_shift": shift} if shift else {}))[1]
+            y = [float(r.accuracy.mean()) for r in records]
+            axes.plot(range(1, 121), y, style, color=colour, lw=1.5 if shift else 3,
+                      alpha=1 if shift else 0.45, label=f"{method.upper()}, paid {shift:.0f} or {shift + 1:.0f}")  # fmt: skip
+    show(axes, "Pay 1 and 2: GRPO does not notice", "step", "greedy accuracy")
+
+
+def draw_clip(axes):
+    base = "--epochs 8 --lr 0.5"
+    bars = {
+        "both bounds 0.2": base, "upper 0.28": f"{base} --clip-eps-high 0.28",
+        "upper open": f"{base} --clip-eps-high 1e9", "both open": f"{base} --clip-eps 0.999 --clip-eps-high 1e9",
+    }  # fmt: skip
+    accuracies = [row(flags, "GRPO sampled") for flags in bars.values()]
+    clipped = [row(flags, "GRPO clip fraction") for flags in bars.values()]
+    y = np.arange(len(bars))
+    axes.barh(y - 0.2, accuracies, 0.4, color=BLUE, label="sampled accuracy")
+    axes.barh(y + 0.2, clipped, 0.4, color=GREY, label="clip fraction")
+    axes.set_yticks(y, list(bars))
+    axes.invert_yaxis()
+    show(axes, "With 8 epochs the clip slows learning down", "after 120 steps, lr 0.5", "")
+
+
+def draw_kl(axes):
+    flags = {"0": "--kl-beta 0", "0.02": "", "0.5": "--kl-beta 0.5", "1": "--kl-beta 1"}
+    axes.plot(list(flags), [row(f, "GRPO sampled") for f in flags.values()], "o-", color=BLUE, label="sampled accuracy")
+    axes.plot(list(flags), [row(f, "GRPO KL") for f in flags.values()], "s--", color=ORANGE, label="KL to the reference, nats")
+    axes.set_ylim(0)
+    show(axes, "KL weight: nothing at 0.02, a leash at 1", "beta", "after 120 steps")
+
+
+def draw_group(axes):
+    sizes = (2, 8, 64)
+    updates = [row(f, "GRPO sampled") for f in ("--group 2", "", "--group 64")]
+    samples = [row(f, "GRPO sampled") for f in ("--group 2 --steps 480", "", "--group 64 --steps 15")]
+    axes.plot(sizes, updates, "o-", color=BLUE, label="equal updates (120)")
+    axes.plot(sizes, samples, "s--", color=ORANGE, label="equal samples per run (960)")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_ylim(0, 1)
+    show(axes, "Larger groups: better updates, fewer of them", "group size G", "GRPO, sampled accuracy")
+
+
+def draw_push(axes):
+    p = np.linspace(0.001, 0.999, 200)
+    axes.plot(p, [expected_push(x) for x in p], color=BLUE, label="GRPO, G = 8 (enumerated)")
+    axes.plot(p, np.sqrt(p * (1 - p)), ":", color=BLUE, label="its limit $\\sqrt{p(1-p)}$")
+    axes.plot(p, p * (1 - p), color=ORANGE, label="REINFORCE, $p(1-p)$")
+    for method, mark, colour in (("grpo", "o", BLUE), ("reinforce", "s", ORANGE)):
+        points = [(x, float(measured_push(method, x).mean())) for x in (0.05, 0.2, 0.5, 0.8, 0.95)]
+        axes.plot(*zip(*points, strict=True), mark, color=colour, mec="white", label=f"{method.upper()}, measured")
+    show(axes, "Dividing by the std amplifies rare hits", "success probability p of a question",
+         "mean push on the right logit, lr 1")  # fmt: skip
+
+
+def draw_dynamic_sampling(axes):
+    records = trained("grpo", steps=320)[1]
+    accuracy = torch.stack([r.sampled_accuracy for r in records])  # [steps, R]
+    counts = torch.stack([~r.stats.skipped for r in records]).cumsum(0)
+    x = torch.arange(1, 121)
+    at = torch.stack([(counts < n).sum(0) for n in x])  # [120, R], the step of each run's n-th signal
+    drawn = (at + 1).double().mean(1)
+    counted = accuracy.gather(0, at).mean(1)
+    axes.plot(x, accuracy[:120].mean(1), color=GREY, lw=3, label="plain run, against its steps")
+    axes.plot(x, counted, color=BLUE, label="Dynamic Sampling, against updates")
+    axes.plot(drawn, counted, "--", color=ORANGE, label="Dynamic Sampling, against groups drawn")
+    show(axes, "Dynamic Sampling saves updates, not samples", "updates, or groups drawn", "sampled accuracy")
 
 
 def predicted_skips(runs: int = 64) -> np.ndarray:
@@ -1448,6 +1667,8 @@ def main(argv=None) -> int:
         report = grade(args.file, args.k, args.v)
         if not args.no_plots and not report.failed and not args.k:
             print("wrote", draw_curves(args.out))
+            if grpo.__file__ == str(ORIGINAL):
+                print("wrote", draw_follow_ups(args.out))
     except (ImportError, OSError) as error:
         print(f"test_grpo.py: {error}", file=sys.stderr)
         return 2
