@@ -241,7 +241,7 @@ def sgd_step(policy: AnswerPolicy, loss: Tensor, lr: float) -> None:
     """theta <- theta - lr * gradient, in place; the same as torch.optim.SGD, a slow import."""
     (gradient,) = torch.autograd.grad(loss, policy.logits)
     with torch.no_grad():
-        policy.logits.sub_(gradient, alpha=gradient.new_tensor(lr).item())
+        policy.logits.sub_(gradient, alpha=float(gradient.new_tensor(lr)))
 
 
 class StepStats(NamedTuple):
@@ -265,18 +265,20 @@ def grpo_step(
     q_idx [B] are table rows, gold [B] their right answers, ref_logits the whole frozen table.
     """
     answers, logp_old = sample_answers(policy, q_idx, config.group, generator)  # [B, G]
-    hits = (answers == gold[:, None]).double()  # [B, G]; the verifier: 1 for a + b, else 0
-    advantages = group_advantages(hits + config.reward_shift, config.std_norm)  # [B, G]
+    hits = (answers == gold[:, None]).float()  # [B, G]; the verifier pays 1 for a + b, else 0
+    rewards = hits.double() + config.reward_shift  # [B, G]
+    advantages = group_advantages(rewards, config.std_norm)  # [B, G]
     skipped = (advantages == 0).all(-1)  # [B]
     clip_fraction = torch.zeros(len(q_idx))
-    for epoch in range(0 if skipped.all() else config.epochs):
+    epochs = 0 if skipped.all() else config.epochs  # no signal at all: leave the table alone
+    for epoch in range(epochs):
         logits = policy.logits[q_idx]  # [B, 13]; pi_theta moves, logp_old and the reference do not
         if epoch > 0:  # before the first update the ratio is 1
-            clipped = clipped_share(logits.detach(), answers, logp_old, advantages, config)
-            clip_fraction += clipped / config.epochs
+            clipped = clipped_share(logits, answers, logp_old, advantages, config)
+            clip_fraction += clipped / epochs
         loss = grpo_loss(logits, ref_logits[q_idx], answers, logp_old, advantages, config)
         sgd_step(policy, loss, config.lr)
-    return StepStats(hits.float().mean(-1), skipped, clip_fraction)
+    return StepStats(hits.mean(-1), skipped, clip_fraction)
 
 
 def reinforce_step(
@@ -291,12 +293,12 @@ def reinforce_step(
     Same arguments as grpo_step, less the reference: the reward itself stands for the advantage.
     """
     answers, _ = sample_answers(policy, q_idx, config.group, generator)  # [B, G]
-    hits = (answers == gold[:, None]).double()  # [B, G]
+    hits = (answers == gold[:, None]).float()  # [B, G]
     logp = answer_logp(policy.logits[q_idx], answers)  # [B, G]
     loss = -(logp * (hits + config.reward_shift)).mean(-1).sum()
     sgd_step(policy, loss, config.lr)
     nothing = torch.zeros(len(q_idx))
-    return StepStats(hits.float().mean(-1), nothing.bool(), nothing)
+    return StepStats(hits.mean(-1), nothing.bool(), nothing)
 
 
 class Record(NamedTuple):
@@ -427,10 +429,10 @@ def compare(config: Config) -> None:
     print("GRPO and REINFORCE on 36 sums a+b:", ", ".join(shown))
     print(f"{'GRPO':>24}{'REINFORCE':>22}{'GRPO groups skipped':>26}")
     print("  step" + "    sampled     greedy" * 2 + "  all-wrong  all-right", flush=True)
-    policies = [AnswerPolicy(config.runs * N_Q) for _ in range(2)]
+    policy, other = AnswerPolicy(config.runs * N_Q), AnswerPolicy(config.runs * N_Q)
     total, seen = torch.zeros(2, 4, config.runs)
     try:
-        pairs = zip(*map(train, policies, ["grpo", "reinforce"], [config] * 2), strict=True)
+        pairs = zip(train(policy, "grpo", config), train(other, "reinforce", config), strict=True)
         for step, (grpo, reinforce) in enumerate(pairs, 1):
             total += count_groups(grpo.stats)
             if step % max(1, config.steps // 10) == 0:
@@ -440,7 +442,7 @@ def compare(config: Config) -> None:
         print_summary(grpo, reinforce, total, config)
         print(f"{'seconds':<27}{time.perf_counter() - start:6.1f}")
         print("\nWhat GRPO learned in run 0 (? nothing yet, ! wrong):")
-        print(addition_table(policies[0]))
+        print(addition_table(policy))
         print("\nCompare the sampled accuracies: greedy only counts the sums that were ever hit.")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"\nstopped after step {step} of {config.steps}") from None
