@@ -220,9 +220,9 @@ def grpo_loss(
     logp_new = answer_logp(logits, answers)  # [B, G]
     surrogate = clipped_surrogate(
         logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high
-    ).mean(-1)  # [B]
+    ).mean(dim=1)  # [B]
     kl = kl_to_reference(logits, ref_logits.detach())  # [B]
-    signal = (advantages != 0).any(-1)  # [B]
+    signal = (advantages != 0).any(dim=1)  # [B]
     return torch.where(signal, config.kl_beta * kl - surrogate, 0.0).sum()
 
 
@@ -234,7 +234,7 @@ def clipped_share(
     surrogate = clipped_surrogate(
         logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high
     )
-    return (surrogate < (logp_new - logp_old).exp() * advantages).float().mean(-1)
+    return (surrogate < (logp_new - logp_old).exp() * advantages).float().mean(dim=1)
 
 
 def sgd_step(policy: AnswerPolicy, loss: Tensor, lr: float) -> None:
@@ -268,7 +268,7 @@ def grpo_step(
     hits = (answers == gold[:, None]).float()  # [B, G]; the verifier pays 1 for a + b, else 0
     rewards = hits.double() + config.reward_shift  # [B, G]
     advantages = group_advantages(rewards, config.std_norm)  # [B, G]
-    skipped = (advantages == 0).all(-1)  # [B]
+    skipped = (advantages == 0).all(dim=1)  # [B]
     clip_fraction = torch.zeros(len(q_idx))
     epochs = 0 if skipped.all() else config.epochs  # no signal at all: leave the table alone
     for epoch in range(epochs):
@@ -278,7 +278,7 @@ def grpo_step(
             clip_fraction += clipped / epochs
         loss = grpo_loss(logits, ref_logits[q_idx], answers, logp_old, advantages, config)
         sgd_step(policy, loss, config.lr)
-    return StepStats(hits.mean(-1), skipped, clip_fraction)
+    return StepStats(hits.mean(dim=1), skipped, clip_fraction)
 
 
 def reinforce_step(
@@ -295,10 +295,10 @@ def reinforce_step(
     answers, _ = sample_answers(policy, q_idx, config.group, generator)  # [B, G]
     hits = (answers == gold[:, None]).float()  # [B, G]
     logp = answer_logp(policy.logits[q_idx], answers)  # [B, G]
-    loss = -(logp * (hits + config.reward_shift)).mean(-1).sum()
+    loss = -(logp * (hits + config.reward_shift)).mean(dim=1).sum()
     sgd_step(policy, loss, config.lr)
     nothing = torch.zeros(len(q_idx))
-    return StepStats(hits.mean(-1), nothing.bool(), nothing)
+    return StepStats(hits.mean(dim=1), nothing.bool(), nothing)
 
 
 class Record(NamedTuple):
@@ -380,7 +380,7 @@ def count_groups(stats: StepStats) -> Tensor:
 def print_row(step: int, grpo: Record, reinforce: Record, groups: Tensor) -> None:
     """Print the mean accuracies after a step, and the shares of groups [4, R] that were skipped."""
     cells = [x.mean() for r in (grpo, reinforce) for x in (r.sampled_accuracy, r.accuracy)]
-    wrong, right, taught, _ = groups.sum(-1)
+    wrong, right, taught, _ = groups.sum(dim=1)
     cells += [wrong / (wrong + right + taught), right / (wrong + right + taught)]
     print(f"{step:6}" + "".join(f"{cell:11.3f}" for cell in cells), flush=True)
 
