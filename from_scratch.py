@@ -332,20 +332,21 @@ def train(policy: AnswerPolicy, method: str, config: Config) -> Iterator[Record]
     table = policy.logits.detach()  # the live table, without gradient
     ref_logits = table.clone()  # frozen
     scores = score_rows(table, ref_logits, gold.repeat(runs))  # [3, R * 36]
+    first = N_Q * torch.arange(runs)  # [R], the first row of each run
     generator = torch.Generator().manual_seed(int(config.seed))
     for step in range(1, config.steps + 1):
         q = torch.randint(N_Q, (runs,), generator=generator)  # [R], a question per run
-        q_idx = q + N_Q * torch.arange(runs)  # [R], its row
+        q_idx, right = q + first, gold[q]  # [R] each: its row and its answer
         if method == "grpo":
-            stats = grpo_step(policy, ref_logits, q_idx, gold[q], config, generator)
+            stats = grpo_step(policy, ref_logits, q_idx, right, config, generator)
         else:
-            stats = reinforce_step(policy, q_idx, gold[q], config, generator)
+            stats = reinforce_step(policy, q_idx, right, config, generator)
         rows = table[q_idx]  # [R, 13], the only rows that moved
         if not math.isfinite(rows.sum()):
             raise FloatingPointError(
                 f"{method} diverged at step {step}: use an lr below {config.lr:g}"
             )
-        scores[:, q_idx] = score_rows(rows, ref_logits[q_idx], gold[q])
+        scores[:, q_idx] = score_rows(rows, ref_logits[q_idx], right)
         greedy, sampled, kl = scores.view(3, runs, N_Q).mean(-1)  # [R] each
         yield Record(greedy, sampled, kl, stats)
 
