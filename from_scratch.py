@@ -378,11 +378,10 @@ def count_groups(stats: StepStats) -> Tensor:
     return torch.stack([wrong, right, ~stats.skipped, stats.clip_fraction])
 
 
-def print_row(step: int, grpo: Record, reinforce: Record, groups: Tensor) -> None:
-    """Print the mean accuracies after a step, and the shares of groups [4, R] that were skipped."""
+def print_row(step: int, grpo: Record, reinforce: Record, skipped: Tensor) -> None:
+    """Print the mean accuracies after a step, and the shares [2] of groups skipped before it."""
     cells = [x.mean() for r in (grpo, reinforce) for x in (r.sampled_accuracy, r.accuracy)]
-    wrong, right, taught, _ = groups.sum(dim=1)
-    cells += [wrong / (wrong + right + taught), right / (wrong + right + taught)]
+    cells += list(skipped)
     print(f"{step:6}" + "".join(f"{cell:11.3f}" for cell in cells), flush=True)
 
 
@@ -432,12 +431,13 @@ def compare(config: Config) -> None:
     print("  step" + "    sampled     greedy" * 2 + "  all-wrong  all-right", flush=True)
     policy, other = AnswerPolicy(config.runs * N_Q), AnswerPolicy(config.runs * N_Q)
     total, seen = torch.zeros(2, 4, config.runs)
+    every = max(1, config.steps // 10)
     try:
         pairs = zip(train(policy, "grpo", config), train(other, "reinforce", config), strict=True)
         for step, (grpo, reinforce) in enumerate(pairs, 1):
             total += count_groups(grpo.stats)
-            if step % max(1, config.steps // 10) == 0:
-                print_row(step, grpo, reinforce, total - seen)
+            if step % every == 0:
+                print_row(step, grpo, reinforce, (total - seen)[:2].mean(dim=1) / every)
                 seen = total.clone()
         print()
         print_summary(grpo, reinforce, total, config)
@@ -457,12 +457,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         compare(config)
         sys.stdout.flush()
         return 0
-    except KeyboardInterrupt as stop:
+    except (FloatingPointError, KeyboardInterrupt) as stop:
         print(stop, file=sys.stderr)
-        return 130
-    except FloatingPointError as error:
-        print(error, file=sys.stderr)
-        return 1
+        return 130 if isinstance(stop, KeyboardInterrupt) else 1
     except OSError as error:  # the reader of the pipe has left, or the disk is full
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         if not isinstance(error, BrokenPipeError):

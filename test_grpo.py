@@ -1264,7 +1264,8 @@ class TestReadme(Case):
         )
         self.assertGreater(runner.run(test).attempted, 40)
         for example, got in failures:
-            self.at(example.lineno + 1, f"{example.source.strip()} gives {got.strip()}")
+            last = example.source.strip().split("\n")[-1].strip()
+            self.at(example.lineno + 1, f"`{last}` gives {' '.join(got.split())}")
 
     def test_the_output_block(self):
         start = readme().index("<!-- output -->") + 2
