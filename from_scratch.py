@@ -101,9 +101,14 @@ class AnswerPolicy(nn.Module):
         return Categorical(logits=self.logits[q_idx], validate_args=False)  # a slow check
 
 
+def log_softmax(logits: Tensor) -> Tensor:
+    """[..., n_ans] -> [..., n_ans]; down the columns, for torch is slow along rows this short."""
+    return logits.transpose(0, -1).log_softmax(0).transpose(0, -1)
+
+
 def answer_logp(logits: Tensor, answers: Tensor) -> Tensor:
     """Log-probability of each answer: logits [..., n_ans], answers [..., G] -> [..., G]."""
-    return logits.log_softmax(-1).gather(-1, answers)
+    return log_softmax(logits).gather(-1, answers)
 
 
 def bank_rows(policy: AnswerPolicy, gold: Tensor) -> Tensor:
@@ -199,7 +204,7 @@ def kl_to_reference(logits: Tensor, ref_logits: Tensor) -> Tensor:
     [..., n_ans], [..., n_ans] -> [...]. A language model cannot sum over all its answers, so the
     papers estimate it from the samples (arXiv:2402.03300, eq. 4: "k3").
     """
-    logp, logp_ref = logits.log_softmax(-1), ref_logits.log_softmax(-1)
+    logp, logp_ref = log_softmax(logits), log_softmax(ref_logits)
     return (logp.exp() * (logp - logp_ref)).sum(-1)
 
 
