@@ -7,15 +7,14 @@
     python from_scratch.py           train both methods, 64 runs each, and compare them
     python from_scratch.py --help    every setting
 
-Read from top to bottom: bank, policy, scores, then GRPO (arXiv:2402.03300) in the order of its
-maths: advantages, samples, clipped surrogate, KL, loss, step; last REINFORCE, the loop, the output.
+Read from top to bottom: the order is that of GRPO's maths (arXiv:2402.03300); the output is last.
 
 Where this departs from the papers and libraries: one answer is one token, so there is no length
 to normalise; the KL is exact, not estimated; the std is the population's (TRL and verl divide
 by G - 1); a group whose rewards are all equal is skipped whole, its KL too; SGD instead of Adam.
 
-Shapes: B questions in a batch, G answers in a group, R independent runs. The runs share one
-table of R * 36 rows (row = 36 * run + question), because rows never influence each other.
+Shapes: B questions in a batch, G answers in a group, R independent runs. Rows never influence each
+other, so all runs share one table of R * 36 rows: row = 36 * run + question.
 """
 
 from __future__ import annotations
@@ -38,9 +37,11 @@ N_A, N_B = 6, 6  # a and b are 0..5
 N_Q = N_A * N_B  # question q = 6a + b asks for a + b
 N_ANS = 13  # answers 0..12; the sums reach only 10, so 11 and 12 are never right
 
+Generator = torch.Generator | None  # None: torch's global one
+
 RULES: dict[str, tuple[type, Callable[[float], bool]]] = {
-    "an integer >= 1": (Integral, lambda value: value >= 1),
-    "an integer >= 2": (Integral, lambda value: value >= 2),
+    "an integer >= 1, < 2**31": (Integral, lambda value: 1 <= value < 2**31),
+    "an integer >= 2, < 2**31": (Integral, lambda value: 2 <= value < 2**31),
     "an integer >= 0, < 2**64": (Integral, lambda value: 0 <= value < 2**64),
     "a finite number": (Real, lambda value: True),
     "a finite number > 0": (Real, lambda value: value > 0),
@@ -59,11 +60,11 @@ def setting(default: Any, rule: str, meaning: str) -> Any:
 class Config:
     """All settings, each also a flag (kl_beta: --kl-beta). ValueError where one breaks its rule."""
 
-    steps: int = setting(120, "an integer >= 1", "updates; each is of one question per run")
-    runs: int = setting(64, "an integer >= 1", "independent repetitions, for the error bars")
-    group: int = setting(8, "an integer >= 2", "G, answers sampled per question")
+    steps: int = setting(120, "an integer >= 1, < 2**31", "updates, of one question per run each")
+    runs: int = setting(64, "an integer >= 1, < 2**31", "repetitions, for the error bars")
+    group: int = setting(8, "an integer >= 2, < 2**31", "G, answers sampled per question")
     lr: float = setting(4.0, "a finite number > 0", "SGD step; GRPO's lead is a longer step")
-    epochs: int = setting(1, "an integer >= 1", "GRPO only: updates per sampled group, mu")
+    epochs: int = setting(1, "an integer >= 1, < 2**31", "GRPO only: updates per sampled group, mu")
     clip_eps: float = setting(0.2, "a number >= 0, < 1", "GRPO only: clip; idle while epochs is 1")
     clip_eps_high: float | None = setting(
         None, "a finite number >= 0", "GRPO only: upper clip (None: clip-eps; DAPO: 0.28)"
@@ -133,10 +134,7 @@ def accuracy(policy: AnswerPolicy, gold: Tensor) -> Tensor:
 
 
 def sampled_accuracy(policy: AnswerPolicy, gold: Tensor) -> Tensor:
-    """The mean probability of the right answer: the score of the policy as it samples.
-
-    gold [36] -> scalar, gold [R, 36] -> [R]. ValueError where rows and gold differ in number.
-    """
+    """The mean probability of the right answer, the policy's score as it samples; see accuracy."""
     return answer_logp(bank_rows(policy, gold), gold[..., None]).exp().mean((-2, -1))
 
 
@@ -161,7 +159,7 @@ def group_advantages(rewards: Any, std_norm: bool = True) -> Tensor:
 
 
 def sample_answers(
-    policy: AnswerPolicy, q_idx: Tensor, group: int, generator: torch.Generator | None = None
+    policy: AnswerPolicy, q_idx: Tensor, group: int, generator: Generator = None
 ) -> tuple[Tensor, Tensor]:
     """Draw a group per question from pi_old, the policy as it is now, with replacement.
 
@@ -188,21 +186,21 @@ def clipped_surrogate(
     broadcast to [4, 4], whose sum, and gradient, is 0.
     """
     if not logp_new.shape == logp_old.shape == advantages.shape:
-        shapes = [list(t.shape) for t in (logp_new, logp_old, advantages)]
+        shapes = logp_new.shape, logp_old.shape, advantages.shape
         raise ValueError(f"logp_new, logp_old, advantages must have one shape, not {shapes}")
     dtype = logp_new.dtype
     advantages = advantages.detach().to(dtype)
-    limit = min(20.0, math.log(torch.finfo(dtype).max) / 2)  # exp() must not overflow (half: 5.5)
+    largest = torch.finfo(dtype).max
+    limit = min(20.0, math.log(largest) / 2)  # exp() must not overflow (half precision: 5.5)
     ratio = (logp_new - logp_old.detach().to(dtype)).clamp(-limit, limit).exp()
-    high = clip_eps if clip_eps_high is None else clip_eps_high
-    return torch.min(ratio * advantages, ratio.clamp(1 - clip_eps, 1 + high) * advantages)
+    high = min(1 + (clip_eps if clip_eps_high is None else clip_eps_high), largest)
+    return torch.min(ratio * advantages, ratio.clamp(1 - clip_eps, high) * advantages)
 
 
 def kl_to_reference(logits: Tensor, ref_logits: Tensor) -> Tensor:
     """Exact KL(pi_theta || pi_ref) = sum_o pi_theta(o) log(pi_theta(o) / pi_ref(o)), in nats.
 
-    [..., n_ans], [..., n_ans] -> [...]. A language model cannot sum over all its answers, so the
-    papers estimate it from the samples (arXiv:2402.03300, eq. 4: "k3").
+    [..., n_ans] twice -> [...]. Language models must estimate it (arXiv:2402.03300, eq. 4: "k3").
     """
     logp, logp_ref = log_softmax(logits), log_softmax(ref_logits)
     return (logp.exp() * (logp - logp_ref)).sum(-1)
@@ -263,7 +261,7 @@ def grpo_step(
     q_idx: Tensor,
     gold: Tensor,
     config: Config,
-    generator: torch.Generator | None = None,
+    generator: Generator = None,
 ) -> StepStats:
     """Sample, score, compare within the group, update: one iteration of Algorithm 1, in place.
 
@@ -287,11 +285,7 @@ def grpo_step(
 
 
 def reinforce_step(
-    policy: AnswerPolicy,
-    q_idx: Tensor,
-    gold: Tensor,
-    config: Config,
-    generator: torch.Generator | None = None,
+    policy: AnswerPolicy, q_idx: Tensor, gold: Tensor, config: Config, generator: Generator = None
 ) -> StepStats:
     """REINFORCE without a baseline (Williams 1992): minimise -mean_i(r_i log pi(o_i)), in place.
 
@@ -348,9 +342,7 @@ def train(policy: AnswerPolicy, method: str, config: Config) -> Iterator[Record]
             stats = reinforce_step(policy, q_idx, right, config, generator)
         rows = table[q_idx]  # [R, 13], the only rows that moved
         if not math.isfinite(rows.sum()):
-            raise FloatingPointError(
-                f"{method} diverged at step {step}: use an lr below {config.lr:g}"
-            )
+            raise FloatingPointError(f"{method} diverged at step {step}: lower lr ({config.lr:g})")
         scores[:, q_idx] = score_rows(rows, ref_logits[q_idx], right)
         greedy, sampled, kl = scores.view(3, runs, N_Q).mean(-1)  # [R] each
         yield Record(greedy, sampled, kl, stats)
@@ -386,8 +378,7 @@ def count_groups(stats: StepStats) -> Tensor:
 def print_row(step: int, grpo: Record, reinforce: Record, skipped: Tensor) -> None:
     """Print the mean accuracies after a step, and the shares [2] of groups skipped before it."""
     cells = [x.mean() for r in (grpo, reinforce) for x in (r.sampled_accuracy, r.accuracy)]
-    cells += list(skipped)
-    print(f"{step:6}" + "".join(f"{cell:11.3f}" for cell in cells), flush=True)
+    print(f"{step:6}" + "".join(f"{cell:11.3f}" for cell in [*cells, *skipped]), flush=True)
 
 
 def print_figure(label: str, values: Tensor, note: str = "") -> None:
@@ -447,9 +438,8 @@ def compare(config: Config) -> None:
         print()
         print_summary(grpo, reinforce, total, config)
         print(f"{'seconds':<27}{time.perf_counter() - start:6.1f}")
-        print("\nWhat GRPO learned in run 0 (? nothing yet, ! wrong):")
-        print(addition_table(policy))
-        print("\nCompare the sampled accuracies: greedy only counts the sums that were ever hit.")
+        print(f"\nWhat GRPO learned in run 0 (? nothing yet, ! wrong):\n{addition_table(policy)}\n")
+        print("Compare the sampled accuracies: greedy only counts the sums that were ever hit.")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"\nstopped after step {step} of {config.steps}") from None
 
@@ -460,11 +450,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)  # tensors this small are faster on one
     try:
         compare(config)
-        sys.stdout.flush()
+        print(end="", flush=True)  # here a full disk or a closed pipe shows
         return 0
     except (FloatingPointError, KeyboardInterrupt) as stop:
         print(stop, file=sys.stderr)
         return 130 if isinstance(stop, KeyboardInterrupt) else 1
+    except RuntimeError as error:
+        if "memory" not in str(error):
+            raise
+        print("not enough memory: use fewer --runs or a smaller --group", file=sys.stderr)
+        return 1
     except OSError as error:  # the reader of the pipe has left, or the disk is full
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         if not isinstance(error, BrokenPipeError):
