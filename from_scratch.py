@@ -329,6 +329,8 @@ def train(policy: AnswerPolicy, method: str, config: Config) -> Iterator[Record]
         raise ValueError(f"the table must hold whole banks of {N_Q} rows, not {len(policy.logits)}")
     _, gold = build_bank()
     table = policy.logits.detach()  # the live table, without gradient
+    if not math.isfinite(table.sum()):
+        raise FloatingPointError("before step 1: the table holds logits that are not finite")
     ref_logits = table.clone()  # frozen
     scores = score_rows(table, ref_logits, gold.repeat(runs))  # [3, R * 36]
     first = N_Q * torch.arange(runs)  # [R], the first row of each run

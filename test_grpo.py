@@ -879,6 +879,10 @@ class TestTrain(Case):
             hint = "logits that are not finite: FloatingPointError with the step and `lr`"
             message = self.refuses(FloatingPointError, list, steps, hint=hint)
             self.assertRegex(message, r"step 1\b.*(\blr\b|learning rate)", hint)
+        policy = grpo.AnswerPolicy()
+        policy.logits.data[3, 3] = math.nan
+        steps = grpo.train(policy, "grpo", grpo.Config())
+        self.refuses(FloatingPointError, list, steps, hint="a NaN in the table: FloatingPointError")
 
     def test_the_seed_is_the_whole_luck(self):
         def curve(seed):
