@@ -336,10 +336,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for label, values in compare(config).items():
             half = f" +/- {1.96 * values.std() / config.runs**0.5:.3f}" if config.runs > 1 else ""
             print(f"{label:<27}{values.mean():.3f}{half}")
-        print(
-            "\nCompare the sampled accuracies: greedy only counts sums hit at least once.",
-            flush=True,
-        )
+        print("\nCompare the sampled accuracies: greedy only counts the sums that were ever hit.")
+        sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
