@@ -178,20 +178,16 @@ def grpo_loss(
     Its value says little: at ratio 1 the surrogate is the mean advantage, 0. Its gradient is not 0.
     """
     logp_new = log_probs(logits).gather(-1, answers)  # [B, G]
-    clipped = clipped_surrogate(
-        logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high
-    )
-    loss = config.kl_beta * kl_to_reference(logits, ref_logits) - clipped.mean(-1)  # [B]
+    gain = clipped_surrogate(logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high)
+    loss = config.kl_beta * kl_to_reference(logits, ref_logits) - gain.mean(-1)  # [B]
     signal = (advantages != 0).any(-1)  # [B]
     return (signal * loss).sum()
 
 
 def clip_removed(logp_new: Tensor, logp_old: Tensor, advantages: Tensor, config: Config) -> Tensor:
     """[B, G] each -> [B]: the share of answers whose gradient is 0 because the clip was the min."""
-    clipped = clipped_surrogate(
-        logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high
-    )
-    return (clipped < (logp_new - logp_old).exp() * advantages).float().mean(-1)
+    gain = clipped_surrogate(logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high)
+    return (gain < (logp_new - logp_old).exp() * advantages).float().mean(-1)
 
 
 def sgd_step(policy: AnswerPolicy, loss: Tensor, lr: float) -> None:
