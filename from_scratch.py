@@ -247,11 +247,10 @@ def reinforce_step(
 
 
 def train(policy: AnswerPolicy, method: str, config: Config) -> Iterator[StepStats]:
-    """Train the table in place by "grpo" or "reinforce"; yields each step's StepStats, [R].
+    """Train R banks of 36 rows in place by "grpo" or "reinforce" (ValueError for anything else).
 
-    The table holds R banks of 36 rows; each run draws its own question. A generator seeded with
+    Yields each step's StepStats, [R]; each run draws its own question. A generator seeded with
     config.seed draws questions, then answers: two methods under one seed share their luck.
-    ValueError for another method or table.
     """
     rows = len(policy.logits)
     if method not in ("grpo", "reinforce") or rows == 0 or rows % N_Q:
