@@ -180,14 +180,14 @@ def grpo_loss(
     logp_new = log_probs(logits).gather(-1, answers)  # [B, G]
     gain = clipped_surrogate(logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high)
     loss = config.kl_beta * kl_to_reference(logits, ref_logits) - gain.mean(-1)  # [B]
-    signal = (advantages != 0).any(-1)  # [B]
-    return (signal * loss).sum()
+    return (loss * (advantages != 0).any(-1)).sum()
 
 
 def clip_removed(logp_new: Tensor, logp_old: Tensor, advantages: Tensor, config: Config) -> Tensor:
-    """[B, G] each -> [B]: the share of answers whose gradient is 0 because the clip was the min."""
-    gain = clipped_surrogate(logp_new, logp_old, advantages, config.clip_eps, config.clip_eps_high)
-    return (gain < (logp_new - logp_old).exp() * advantages).float().mean(-1)
+    """[B, G] each -> [B]: the share of answers that the clip left without a gradient."""
+    change = (logp_new - logp_old).exp() - 1  # of the probability
+    high = config.clip_eps if config.clip_eps_high is None else config.clip_eps_high
+    return torch.where(advantages > 0, change > high, change < -config.clip_eps).float().mean(-1)
 
 
 def sgd_step(policy: AnswerPolicy, loss: Tensor, lr: float) -> None:

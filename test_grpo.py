@@ -431,8 +431,8 @@ class TestFunctions(Case):
             self.close(slope, want, "the gradient of the loss: is something detached?")
         self.close(loss, 0, "at ratio 1 the loss is minus the mean advantage: 0")
         loss = grpo.grpo_loss(*(x[1:2] for x in args), grpo.Config(kl_beta=0.5))
-        slope = grad(loss, logits)[0] if loss.requires_grad else 0 * logits
-        for x in (loss, slope):
+        self.assertTrue(loss.requires_grad, "no signal at all: a loss of 0 with a gradient, of 0")
+        for x in (loss, grad(loss, logits)[0]):
             self.close(x, 0 * x, "no signal at all: loss and gradient are 0, without KL", tol=0)
 
     def test_sgd_step_is_that_of_torch(self):
@@ -457,8 +457,7 @@ class TestSteps(Case):
         super().setUp()
         self.table, self.ref = torch.full((5, 13), -40.0).double(), normal(6, 13, seed=8).float()
         self.table[range(5), self.WRONG] = 0.0
-        # the odds of the right answers: the last two groups have no signal
-        self.table[range(5), self.RIGHT] = double([1, 0.8, 1.2, 1e-18, 1e18]).log()
+        self.table[range(5), self.RIGHT] = double([1, 0.8, 1.2, 1e-18, 1e18]).log()  # its odds
 
     def step(self, method, **settings):
         """-> (config, how the rows moved, StepStats, answers, share of hits)"""
@@ -488,15 +487,16 @@ class TestSteps(Case):
             with self.subTest(**settings):
                 self.close(moved, want, "each update: lr * mean_i A_i", named, tol=1e-4)
                 self.same(stats.skipped, h * (1 - h) == 0, "skipped [B], a bool: no signal?")
-                hint = "clip_fraction: A > 0 and ratio > 1 + eps_high, or A < 0 and ratio < 1 - eps"
-                self.close(stats.clip_fraction, clipped, hint, tol=1e-5)
+                self.close(stats.clip_fraction, clipped, "clip_fraction: mind A's sign", tol=1e-5)
+        vars(self).update({x: getattr(self, x)[3:] for x in ("ROWS", "RIGHT", "WRONG", "table")})
+        moved = self.step("grpo", kl_beta=1.0)[1]
+        self.close(moved, 0 * moved, "no signal at all: nothing moves, not even by the KL", tol=0)
 
     def test_reinforce_step(self):
-        p, at = self.table.softmax(-1), self.RIGHT
         for settings in ({"epochs": 3}, {"lr": 0.5}, {"group": 3}, {"reward_shift": 1.5}):
             config, moved, stats, answers, h = self.step("reinforce", **settings)
-            paid = (answers == at[:, None]).double() + config.reward_shift  # [B, G]
-            slope = torch.eye(13)[answers] - p[:, None]  # [B, G, 13]
+            paid = (answers == self.RIGHT[:, None]).double() + config.reward_shift  # [B, G]
+            slope = torch.eye(13)[answers] - self.table.softmax(-1)[:, None]  # [B, G, 13]
             want = config.lr * (paid[..., None] * slope).mean(1)
             with self.subTest(**settings):
                 self.close(moved, want, "lr * mean_i r_i grad log pi(o_i), once", tol=1e-5)
